@@ -6,6 +6,7 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
+import machine_world as machines
 import pytest
 import testbed_world as worlds
 
@@ -16,7 +17,7 @@ from virtlab.planner import plan_run
 from virtlab.testbed import Testbed
 
 pytestmark = [
-    pytest.mark.skipif(worlds.missing() is not None, reason=str(worlds.missing())),
+    pytest.mark.skipif(machines.missing() is not None, reason=str(machines.missing())),
     pytest.mark.skipif(os.geteuid() != 0, reason="control groups are root's"),
 ]
 MIB = 1 << 20

@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
+import container_world as containers
 import pytest
 import testbed_world as worlds
 from test_stores import counted, ended, played
@@ -185,6 +186,7 @@ def test_a_directory_of_the_machine_is_as_it_was(tmp_path: Path) -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="containers of root")
+@pytest.mark.skipif(containers.missing() is not None, reason=str(containers.missing()))
 def test_a_container_has_files_of_its_own() -> None:
     fill = f"{FILL}\n  load: {{workload: files, from: h1.g1, folder: same, operations: read, count: 100}}"
     outcome, sink = played(planned(fill, host="platform: container, "))

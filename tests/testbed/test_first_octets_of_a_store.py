@@ -44,7 +44,7 @@ def test_the_first_octets_of_a_read_come_long_before_the_last(lookup: str) -> No
     with Testbed().open(plan, worlds.Patient()) as session:
         sink = worlds.MemorySink()
         outcome = session.run(Trial("t0", 1), sink)
-    assert outcome.status == "ok", outcome
+    assert outcome.status in {"ok", "tainted"}, outcome
     rows = sink.columns("load", "operation/1")
     assert set(rows["outcome"]) == {ENDINGS.index("done")}
     reads = rows["operation"] == OPERATIONS.index("read")

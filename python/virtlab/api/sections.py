@@ -914,6 +914,31 @@ ProgramRole = TypedDict(
 )
 
 
+class ObjectsRoleSize(TypedDict, total=False):
+    """Keys of a section."""
+
+    uniform: Required[Sequence[str]]
+
+
+class ObjectsRoleSize2(TypedDict, total=False):
+    """Keys of a section."""
+
+    exponential: Required[str]
+
+
+class ObjectsRoleSizeLognormal(TypedDict, total=False):
+    """Keys of a section."""
+
+    mean: Required[str]
+    variation: Required[str]
+
+
+class ObjectsRoleSize3(TypedDict, total=False):
+    """Keys of a section."""
+
+    lognormal: Required[ObjectsRoleSizeLognormal]
+
+
 ObjectsRole = TypedDict(
     "ObjectsRole",
     {  # operations on objects of a store, by threads in turns or at a rate
@@ -927,7 +952,7 @@ ObjectsRole = TypedDict(
         "duration": "str",
         "count": "int | str",
         "operations": "Required[Literal[\"create\", \"read\", \"overwrite\", \"delete\", \"stat\", \"open\", \"list\", \"like SPECsfs2008\"] | Mapping[str, Any] | str]",
-        "size": "str | Sequence[str] | Mapping[str, float]",
+        "size": "str | Sequence[str] | ObjectsRoleSize | ObjectsRoleSize2 | ObjectsRoleSize3 | Mapping[str, float]",
         "threads": "int | str",
         "rate": "str",
         "arrivals": "Literal[\"constant\", \"poisson\"] | str",
@@ -937,6 +962,31 @@ ObjectsRole = TypedDict(
     },
     total=False,
 )
+
+
+class FilesRoleSize(TypedDict, total=False):
+    """Keys of a section."""
+
+    uniform: Required[Sequence[str]]
+
+
+class FilesRoleSize2(TypedDict, total=False):
+    """Keys of a section."""
+
+    exponential: Required[str]
+
+
+class FilesRoleSizeLognormal(TypedDict, total=False):
+    """Keys of a section."""
+
+    mean: Required[str]
+    variation: Required[str]
+
+
+class FilesRoleSize3(TypedDict, total=False):
+    """Keys of a section."""
+
+    lognormal: Required[FilesRoleSizeLognormal]
 
 
 FilesRole = TypedDict(
@@ -952,7 +1002,7 @@ FilesRole = TypedDict(
         "count": "int | str",
         "directory": "str",
         "operations": "Required[Literal[\"create\", \"read\", \"overwrite\", \"delete\", \"stat\", \"open\", \"list\", \"like SPECsfs2008\"] | Mapping[str, Any] | str]",
-        "size": "str | Sequence[str] | Mapping[str, float]",
+        "size": "str | Sequence[str] | FilesRoleSize | FilesRoleSize2 | FilesRoleSize3 | Mapping[str, float]",
         "threads": "int | str",
         "rate": "str",
         "arrivals": "Literal[\"constant\", \"poisson\"] | str",

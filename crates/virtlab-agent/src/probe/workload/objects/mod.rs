@@ -101,6 +101,11 @@ impl Asked {
 type Folders = BTreeMap<(String, String), Arc<Mutex<Folder>>>;
 static FOLDERS: LazyLock<Mutex<Folders>> = LazyLock::new(Mutex::default);
 
+/// By store and client, what nodes and proxies had said for it when they were asked last: they count on from one trial
+/// to the next.
+type Said = BTreeMap<(String, u32), [u64; 4]>;
+static SAID: LazyLock<Mutex<Said>> = LazyLock::new(Mutex::default);
+
 fn prepare(mut arming: Arming<'_>) -> anyhow::Result<Prepared> {
     if arming.side == Side::Server {
         return Ok(Prepared::fixed(StandBy));
@@ -128,7 +133,8 @@ fn prepare(mut arming: Arming<'_>) -> anyhow::Result<Prepared> {
     let folder = folder(asked.folder);
     let (port, local) = (arming.peer_port()?, arming.local.ip("local")?);
     let choice = Choice { mix, folder, seed: arming.seed };
-    Ok(Prepared::fixed(Client { own, choice, policy, asked, port, local }))
+    let before = lock(&SAID).get(&(own.service.clone(), asked.me)).copied().unwrap_or_default();
+    Ok(Prepared::fixed(Client { own, choice, policy, asked, port, local, before }))
 }
 
 struct Client {
@@ -138,6 +144,8 @@ struct Client {
     asked: Asked,
     port: u16,
     local: IpAddr,
+    /// What nodes and proxies had said for it in trials before.
+    before: [u64; 4],
 }
 
 impl Client {
@@ -392,7 +400,7 @@ impl Client {
     fn listed(&self, lines: &mut Lines, late: Nanos) -> anyhow::Result<Listed> {
         let me = Peer(self.asked.me);
         let mut left: Vec<Peer> = (0..self.asked.peers.len() as u32).map(Peer).collect();
-        let mut listed = Listed { said: lines.said_for(me), lost: false, held: Held::new() };
+        let mut listed = Listed { said: [0; 4], lost: false, held: Held::new() };
         let mut again = Nanos(0);
         while !left.is_empty() {
             let now = clock::raw();
@@ -416,6 +424,13 @@ impl Client {
                     listed.held.entry(key).or_default().push((from, content));
                 }
             }
+        }
+        let of_peers = listed.said;
+        lock(&SAID).insert((self.own.service.clone(), self.asked.me), of_peers);
+        for (said, (own, before)) in
+            listed.said.iter_mut().zip(lines.said_for(me).into_iter().zip(self.before))
+        {
+            *said = said.saturating_sub(before) + own;
         }
         Ok(listed)
     }

@@ -187,7 +187,9 @@ mod tests {
     #[test]
     fn a_priority_above_which_there_is_none_is_nobodys() {
         for traffic in [0, 99, i32::MAX, i32::MIN] {
-            assert!(Governor::begin(traffic).unwrap_err().to_string().contains("no real-time priority"));
+            assert!(
+                Governor::begin(traffic).unwrap_err().to_string().contains("not a valid real-time priority")
+            );
         }
     }
 

@@ -182,7 +182,7 @@ STORES = by_key(
     ),
     Metric(
         "recovered_ratio", "ratio", "higher",
-        "Copies made again of those that were missing after nodes had failed or were wiped; 1 once all are.",
+        "Copies made again of those that were missing after nodes had failed, were wiped or were cut off; 1 once all are.",
         _MADE, ("ratio",), "role", "recovered copies",
     ),
     Metric(
